@@ -1,0 +1,1 @@
+"""One attempt at a task, from lease to verdict."""

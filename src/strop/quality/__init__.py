@@ -1,0 +1,1 @@
+"""May this environment train a model?"""

@@ -1,0 +1,1 @@
+"""Many attempts at once: none lost, none too old."""

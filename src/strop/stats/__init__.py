@@ -1,0 +1,1 @@
+"""Numbers with honest intervals."""

@@ -1,0 +1,1 @@
+"""Procedural tasks with references and hidden tests."""

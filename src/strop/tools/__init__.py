@@ -1,0 +1,1 @@
+"""What may an agent do in a workspace?"""

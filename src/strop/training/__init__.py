@@ -1,0 +1,1 @@
+"""Groups in, weight versions out."""
