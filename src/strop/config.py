@@ -24,7 +24,7 @@ S = TypeVar("S", bound="Settings")
 class Settings(BaseModel):
     """What every settings model extends."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
 
     def fingerprint(self) -> str:
         """Twelve hex digits that change whenever a resolved value does."""
@@ -42,7 +42,7 @@ def load(model: type[S], path: Path, overrides: Sequence[str] = ()) -> S:
     Raises:
         Refusal: the file is missing or is not TOML, a key is unknown, a value has a wrong type.
     """
-    return check(model, override(read_toml(path), overrides), str(path))
+    return check(model, override(read_toml(path), overrides), str(path), overrides)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -62,8 +62,12 @@ def read_toml(path: Path) -> dict[str, Any]:
             remedy="give the path of a TOML file",
         ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise Refusal(f"cannot read {path.name}: {error}", where=str(path)) from error
-    except tomllib.TOMLDecodeError as error:
+        raise Refusal(
+            f"cannot read {path.name}: {getattr(error, 'strerror', None) or error}",
+            where=str(path),
+            remedy="give the path of a TOML file that you may read",
+        ) from error
+    except (ValueError, RecursionError) as error:
         raise Refusal(
             f"not valid TOML: {error}",
             where=str(path),
@@ -88,38 +92,56 @@ def override(tables: Mapping[str, Any], overrides: Sequence[str]) -> dict[str, A
             )
         *tables_on_the_way, key = dotted.strip().split(".")
         table = result
-        for name in tables_on_the_way:
+        for depth, name in enumerate(tables_on_the_way, 1):
             table = table.setdefault(name, {})
             if not isinstance(table, dict):
-                raise Refusal(f"{name!r} in {dotted!r} is a value, not a table", where="--set")
+                raise Refusal(
+                    f"{name!r} in {dotted!r} is a value, not a table",
+                    where=f"--set {item}",
+                    remedy=f"write --set {'.'.join(tables_on_the_way[:depth])}=value",
+                )
         table[key] = _literal(raw.strip())
     return result
 
 
-def check(model: type[S], tables: Mapping[str, Any], where: str) -> S:
+def check(model: type[S], tables: Mapping[str, Any], where: str, overrides: Sequence[str] = ()) -> S:
     """The settings that `tables` state.
 
     Raises:
-        Refusal: names `where`, the first wrong key, and the nearest known key or the wanted type.
+        Refusal: names the first wrong key, `where` it stands unless one of `overrides` put it there, and the
+            nearest known key or the wanted type.
     """
     try:
-        return model.model_validate(tables)
+        return model.model_validate(_tuples(tables), strict=True)
     except pydantic.ValidationError as error:
-        raise _explain(model, error, where) from None
+        raise _explain(model, error, where, overrides) from None
+
+
+def _tuples(value: Any) -> Any:
+    """Lists as the tuples that settings hold; all else must have its type already: "60" is no number."""
+    if isinstance(value, Mapping):
+        return {key: _tuples(inner) for key, inner in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _literal(raw: str) -> Any:
     try:
         return tomllib.loads(f"value = {raw}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return raw
 
 
-def _explain(model: type[BaseModel], error: pydantic.ValidationError, where: str) -> Refusal:
+def _explain(
+    model: type[BaseModel], error: pydantic.ValidationError, where: str, overrides: Sequence[str]
+) -> Refusal:
     problems = error.errors(include_url=False)
     first = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
     path = [str(part) for part in first["loc"]]
     dotted = ".".join(path)
+    for item in overrides:
+        place, blamed = f"{item.partition('=')[0].strip()}.", f"{dotted}."
+        if place.startswith(blamed) or blamed.startswith(place):
+            where = f"--set {item}"
     if first["type"] == "extra_forbidden":
         return Refusal(
             f"unknown key {dotted!r}",
@@ -131,6 +153,8 @@ def _explain(model: type[BaseModel], error: pydantic.ValidationError, where: str
         return Refusal(f"the key {dotted!r} is missing", where=where, remedy=f"add {dotted} = ...")
     given = f", got {first['input']!r}" if not isinstance(first["input"], dict | list) else ""
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    if first["type"] == "model_type":
+        message = "a table"
     wanted = f"must be {message}" if first["msg"].startswith("Input should be") else message
     return Refusal(f"{dotted or 'the file'} {wanted}{given}", where=where, remedy=_remedy(model, path))
 
@@ -151,9 +175,14 @@ def _sibling(model: type[BaseModel], path: Sequence[str]) -> str:
 
 
 def _remedy(model: type[BaseModel], path: Sequence[str]) -> str:
+    """What the key means, and what it is when nobody says."""
     owner = _model_at(model, path[:-1])
     field = owner.model_fields.get(path[-1]) if owner is not None and path else None
-    return f"{path[-1]}: {field.description}" if field is not None and field.description else ""
+    if field is None:
+        return "correct the value"
+    means = f"{path[-1]}: {field.description}" if field.description else "correct the value."
+    is_plain = isinstance(field.default, int | float | str)
+    return f"{means} Left out, it is {json.dumps(field.default)}." if is_plain else means
 
 
 def _model_at(model: type[BaseModel], path: Sequence[str]) -> type[BaseModel] | None:

@@ -20,7 +20,9 @@ EXIT_REFUSED = 2
 EXIT_BROKEN = 3
 """The machinery failed under a valid request."""
 EXIT_INTERRUPTED = 130
-"""Ctrl-C."""
+"""Ctrl-C, or SIGTERM."""
+EXIT_UNHEARD = 141
+"""Whoever read the output has gone, as a shell shows it of other programs: 128 + SIGPIPE."""
 
 
 class StropError(Exception):
@@ -51,6 +53,12 @@ class Refusal(StropError):
         return "\n".join([self.what, *lines])
 
 
+class Unheard(StropError):
+    """Whoever read the output has gone."""
+
+    exit_code = EXIT_UNHEARD
+
+
 @dataclass(frozen=True)
 class FaultRecord:
     """A fault as a trace keeps it.
@@ -74,8 +82,11 @@ class Fault(StropError):
     boundary: ClassVar[Boundary] = "machinery"
 
     def __init__(self, code: str, message: str) -> None:
-        super().__init__(f"{self.boundary} fault ({code}): {message}")
+        super().__init__(code, message)
         self.code, self.message = code, message
+
+    def __str__(self) -> str:
+        return f"{self.boundary} fault ({self.code}): {self.message}"
 
     def record(self) -> FaultRecord:
         return FaultRecord(self.boundary, self.code, self.message)
@@ -118,9 +129,11 @@ class MachineryFault(Fault):
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """The choice most like `name`, or every choice when none is close and they are few, or ''."""
+    """The choice most like `name`, or the only one, or all when none is close and they are few, or ''."""
     known = sorted(set(choices))
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     if close:
         return close[0]
+    if len(known) == 1:
+        return known[0]
     return "one of " + ", ".join(known) if 0 < len(known) <= 12 else ""

@@ -20,6 +20,10 @@ class Event:
     time: float
     data: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if taken := self.data.keys() & {"kind", "time"}:
+            raise ValueError(f"an event's data cannot be called {', '.join(sorted(taken))}")
+
 
 Observer = Callable[[Event], None]
 
@@ -39,6 +43,11 @@ class JsonLines:
     """An observer that appends each event to a file as one line of JSON."""
 
     def __init__(self, path: Path) -> None:
+        """Go on in `path`; a line that a killed process left half-written is cut off first."""
+        if path.exists():
+            whole = path.read_bytes().rfind(b"\n") + 1
+            with path.open("r+b") as file:
+                file.truncate(whole)
         self._file = path.open("a", encoding="utf-8", buffering=1)
 
     def __call__(self, event: Event) -> None:
@@ -58,6 +67,7 @@ class JsonLines:
 
 
 def read_events(path: Path) -> list[Event]:
-    """The events of a JSON-lines file, oldest first."""
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    """The events of a JSON-lines file, oldest first; a last line without its end is not yet one."""
+    *lines, _ = path.read_text(encoding="utf-8").split("\n")
+    rows = [json.loads(line) for line in lines]
     return [Event(row.pop("kind"), row.pop("time"), row) for row in rows]

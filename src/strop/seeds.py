@@ -22,7 +22,7 @@ class Seed:
     path: tuple[str | int, ...] = ()
 
     def __truediv__(self, part: str | int) -> "Seed":
-        return Seed(self.root, (*self.path, part))
+        return Seed(self.root, (*self.path, part if isinstance(part, str) else int(part)))
 
     def integer(self) -> int:
         """A number in [0, 2**63), fixed by root and path."""

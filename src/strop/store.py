@@ -8,7 +8,7 @@ and its rows are committed with everything else in the same `Store.write` block.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import (
     JSON,
@@ -17,8 +17,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     LargeBinary,
-    create_engine,
-    event,
+    bindparam,
     inspect,
     select,
     text,
@@ -26,6 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DatabaseError, IntegrityError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
 
+from strop.database import connect
 from strop.errors import MachineryFault, Refusal, nearest
 from strop.trace import Trace, pack, unpack
 
@@ -89,6 +89,17 @@ class TraceBlob(Table):
     blob: Mapped[bytes] = mapped_column(LargeBinary)
 
 
+# Built once: thousands of episodes are closed, and making a statement takes longer than executing it.
+_EPISODES: Any = Episode.__table__
+_CLOSED = ("closed", "stop", "score", "passed", "fault", "turns", "sampled_tokens")
+_CLOSE = (
+    _EPISODES.update()
+    .where(_EPISODES.c.id == bindparam("episode"), _EPISODES.c.closed.is_(None))
+    .values({name: bindparam(f"new_{name}") for name in _CLOSED})
+)
+_ADD_TRACE: Any = cast(Any, TraceBlob.__table__).insert()
+
+
 class Meta(Table):
     """Facts about the store itself."""
 
@@ -106,6 +117,7 @@ class Store:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._sessions = sessionmaker(engine, expire_on_commit=False)
+        self._writing = sessionmaker(engine.execution_options(writes=True), expire_on_commit=False)
 
     @classmethod
     def open(cls, place: Path | str) -> "Store":
@@ -114,22 +126,20 @@ class Store:
         Raises:
             Refusal: the place is no store, cannot be written, or was made by a newer version.
         """
-        if isinstance(place, Path):
-            place.parent.mkdir(parents=True, exist_ok=True)
-        url = f"sqlite:///{place}" if isinstance(place, Path) else place
-        engine = create_engine(url)
-        if engine.dialect.name == "sqlite":
-            event.listen(engine, "connect", _prepare_sqlite)
+        engine = connect(place)
         try:
-            with engine.begin() as connection:
+            with engine.execution_options(writes=True).begin() as connection:
                 _migrate(connection)
         except DatabaseError as error:
             engine.dispose()
             raise Refusal(
                 f"cannot open the store: {error.orig}",
-                where=str(place),
+                where=str(engine.url),
                 remedy="give another --runs folder, or free space on this one's disk",
             ) from error
+        except Refusal:
+            engine.dispose()
+            raise
         return cls(engine)
 
     def close(self) -> None:
@@ -149,12 +159,13 @@ class Store:
             MachineryFault: ``store`` when the database cannot take it, a full disk among the causes.
         """
         try:
-            with self._sessions.begin() as session:
+            with self._writing.begin() as session:
                 yield session
         except IntegrityError:
             raise
         except DatabaseError as error:
-            raise MachineryFault("store", f"the store could not be written: {error.orig}") from error
+            what = f"{self._engine.url} could not be written: {error.orig}"
+            raise MachineryFault("store", what) from error
 
     @contextmanager
     def read(self) -> Iterator[Session]:
@@ -188,20 +199,29 @@ class Store:
         """
         self.run(run)
         with self.read() as session:
-            query = select(Episode.id).where(Episode.run == run, Episode.id.startswith(episode))
-            ids = session.scalars(query.limit(5)).all()
+            everyone = session.scalars(select(Episode.id).where(Episode.run == run)).all()
+            ids = [episode] if episode in everyone else [e for e in everyone if e.startswith(episode)]
             if len(ids) != 1:
-                everyone = session.scalars(select(Episode.id).where(Episode.run == run)).all()
                 raise Refusal(
                     f"{len(ids) or 'no'} episodes of {run} begin with {episode!r}",
                     where=f"run {run}",
-                    nearest=", ".join(ids) or nearest(episode, everyone[:2000]),
+                    nearest=", ".join(ids[:5]) or nearest(episode, everyone[:2000]),
                     remedy=f"strop show {run} lists its episodes",
                 )
             blob = session.get(TraceBlob, ids[0])
         if blob is None:
-            raise Refusal(f"episode {ids[0]} was dispatched but never closed", where=f"run {run}")
+            raise Refusal(
+                f"episode {ids[0]} has no transcript: it is still under way, or its command was killed",
+                where=f"run {run}",
+                remedy=f"strop show {run} lists those that have one",
+            )
         return unpack(blob.blob)
+
+
+def unclosed(session: Session, run: str) -> Sequence[str]:
+    """The episodes of a run that were dispatched and never closed; none once the run has ended."""
+    query = select(Episode.id).where(Episode.run == run, Episode.closed.is_(None))
+    return session.scalars(query).all()
 
 
 def add_trace(session: Session, trace: Trace, closed: float) -> None:
@@ -210,39 +230,47 @@ def add_trace(session: Session, trace: Trace, closed: float) -> None:
     Raises:
         MachineryFault: ``closed-twice`` or ``never-dispatched``; nothing is written then.
     """
-    row = session.get(Episode, trace.episode)
-    if row is None:
-        raise MachineryFault("never-dispatched", f"episode {trace.episode} was never dispatched")
-    if row.closed is not None:
-        raise MachineryFault("closed-twice", f"episode {trace.episode} was already closed")
     fault = trace.verdict.fault
-    row.closed, row.stop = closed, trace.stop
-    row.score, row.passed = trace.verdict.score, trace.verdict.passed
-    row.fault = f"{fault.boundary}:{fault.code}" if fault else None
-    row.turns, row.sampled_tokens = len(trace.turns), trace.sampled_tokens
-    session.add(TraceBlob(episode=trace.episode, blob=pack(trace)))
+    closing = {
+        "new_closed": closed,
+        "new_stop": trace.stop,
+        "new_score": trace.verdict.score,
+        "new_passed": trace.verdict.passed,
+        "new_fault": f"{fault.boundary}:{fault.code}" if fault else None,
+        "new_turns": len(trace.turns),
+        "new_sampled_tokens": trace.sampled_tokens,
+    }
+    connection = session.connection()
+    if connection.execute(_CLOSE, {"episode": trace.episode, **closing}).rowcount != 1:
+        known = session.get(Episode, trace.episode) is not None
+        raise MachineryFault(
+            "closed-twice" if known else "never-dispatched",
+            f"episode {trace.episode} was {'already closed' if known else 'never dispatched'}",
+        )
+    connection.execute(_ADD_TRACE, {"episode": trace.episode, "blob": pack(trace)})
 
 
-def _prepare_sqlite(connection: Any, _record: object) -> None:
-    for statement in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "busy_timeout=10000"):
-        connection.execute(f"PRAGMA {statement}")
-
-
-def _migrate(
-    connection: Connection, migrations: Mapping[int, Sequence[str]] = MIGRATIONS, schema: int = SCHEMA
-) -> None:
-    known = inspect(connection).has_table("meta")
-    found = int(connection.scalar(text("SELECT value FROM meta WHERE key = 'schema'"))) if known else schema
-    if found > schema:
+def _migrate(connection: Connection) -> None:
+    tables = inspect(connection).get_table_names()
+    known = "meta" in tables
+    value = connection.scalar(text("SELECT value FROM meta WHERE key = 'schema'")) if known else str(SCHEMA)
+    if not str(value).isdigit() or (tables and not known and connection.dialect.name == "sqlite"):
         raise Refusal(
-            f"this store has schema {found}, this version of strop knows {schema}",
+            "this is a database, but not a store of strop",
+            where=str(connection.engine.url),
+            remedy="give another --runs folder",
+        )
+    found = int(value)
+    if found > SCHEMA:
+        raise Refusal(
+            f"this store has schema {found}, this version of strop knows {SCHEMA}",
             where=str(connection.engine.url),
             remedy="upgrade strop, or give another --runs folder",
         )
-    for version in range(found + 1, schema + 1):
-        for statement in migrations[version]:
+    for version in range(found + 1, SCHEMA + 1):
+        for statement in MIGRATIONS[version]:
             connection.execute(text(statement))
     Table.metadata.create_all(connection)
     update = "UPDATE meta SET value = :v WHERE key = 'schema'"
     insert = "INSERT INTO meta (key, value) VALUES ('schema', :v)"
-    connection.execute(text(update if known else insert), {"v": str(schema)})
+    connection.execute(text(update if known else insert), {"v": str(SCHEMA)})

@@ -10,7 +10,7 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -70,6 +70,17 @@ class Segment:
         shapes = {self.ids.shape, self.logprobs.shape, self.versions.shape}
         if len(shapes) != 1 or any(len(extra) != len(self.ids) for extra in self.extras.values()):
             raise ValueError(f"a segment's arrays differ in length: {shapes}")
+
+    def __eq__(self, other: object) -> bool:
+        """Equal bit for bit, types included."""
+        if not isinstance(other, Segment):
+            return NotImplemented
+        return self.cut == other.cut and self._bits() == other._bits()
+
+    def _bits(self) -> list[tuple[str, str, tuple[int, ...], bytes]]:
+        own = [("", array) for array in (self.ids, self.logprobs, self.versions)]
+        arrays = [*own, *sorted(self.extras.items(), key=lambda extra: extra[0])]
+        return [(name, array.dtype.str, array.shape, array.tobytes()) for name, array in arrays]
 
     @property
     def sampled(self) -> NDArray[np.bool_]:
@@ -157,18 +168,8 @@ class Trace:
 
 def pack(trace: Trace) -> bytes:
     """A trace as a compressed blob; `unpack` gives it back equal, bit for bit."""
-    body = asdict(replace(trace, segments=()))
-    body["segments"] = [
-        {
-            "ids": _array_out(segment.ids),
-            "logprobs": _array_out(segment.logprobs),
-            "versions": _array_out(segment.versions),
-            "extras": {name: _array_out(extra) for name, extra in segment.extras.items()},
-            "cut": segment.cut,
-        }
-        for segment in trace.segments
-    ]
-    return zlib.compress(json.dumps(body, separators=(",", ":")).encode("utf-8", "surrogatepass"))
+    text = json.dumps(trace, default=_plain, separators=(",", ":"))
+    return zlib.compress(text.encode("utf-8", "surrogatepass"), level=3)
 
 
 def unpack(blob: bytes) -> Trace:
@@ -196,6 +197,13 @@ def unpack(blob: bytes) -> Trace:
 def _message_in(row: dict[str, Any]) -> Message:
     calls = tuple(ToolCall(**call) for call in row["tool_calls"])
     return Message(**{**row, "tool_calls": calls})
+
+
+def _plain(value: Any) -> Any:
+    """What JSON does not know: an array, a mapping that is no dict, or one of the dataclasses above."""
+    if isinstance(value, np.ndarray):
+        return _array_out(value)
+    return dict(value) if isinstance(value, Mapping) else vars(value)
 
 
 def _array_out(array: NDArray[Any]) -> list[Any]:

@@ -51,7 +51,8 @@ class Conversation(Protocol):
 class Policy(Protocol):
     """Something that plays episodes."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def start(self, tools: Sequence[ToolSpec], seed: Seed) -> Conversation:
         """Begin an episode; `seed` fixes every random choice of it."""

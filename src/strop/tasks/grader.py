@@ -25,14 +25,17 @@ async def grade(task: Task, workspace: Workspace) -> Verdict:
     """Run the task's hidden tests on what the agent left.
 
     Raises:
-        TaskFault: ``no-tests``.
+        TaskFault: ``no-tests``, or ``tests`` where they do not fit.
         GraderFault: ``timeout``, ``no-reward`` or ``bad-reward``.
         SandboxFault: the machine was lost.
     """
     if not any(file.path == "/tests/test.sh" for file in task.tests):
         raise TaskFault("no-tests", f"{task.name} has no tests/test.sh, so nothing can be judged")
     async with workspace.verification(live_system=task.live_system) as place:
-        await place.write(task.tests)
+        try:
+            await place.write(task.tests)
+        except OSError as error:
+            raise TaskFault("tests", f"the tests of {task.name} cannot be placed: {error}") from error
         completed = await place.run(
             Command(
                 ("/bin/bash", "/tests/test.sh"),

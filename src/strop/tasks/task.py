@@ -75,7 +75,7 @@ class Task:
             "env": dict(self.env),
             "verifier_env": dict(self.verifier_env),
             "live_system": self.live_system,
-            "limits": asdict(self.limits),
+            "limits": {name: float(limit) for name, limit in asdict(self.limits).items()},
         }
         digest.update(json.dumps(head, sort_keys=True).encode())
         for kind, files in (("file", self.files), ("test", self.tests), ("solution", self.solution)):

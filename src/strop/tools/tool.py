@@ -8,6 +8,7 @@ a lost machine is an exception.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 from strop.config import Settings
@@ -61,14 +62,16 @@ class Tool:
 
     def spec(self) -> ToolSpec:
         """What a model is told: the JSON schema of the arguments, without pydantic's titles."""
-        schema = self.arguments.model_json_schema()
-        properties = {
-            name: {key: value for key, value in field.items() if key != "title"}
-            for name, field in schema.get("properties", {}).items()
-        }
-        parameters = {
-            "type": "object",
-            "properties": properties,
-            "required": schema.get("required", []),
-        }
-        return ToolSpec(self.name, (self.arguments.__doc__ or "").strip().split("\n")[0], parameters)
+        described = (self.arguments.__doc__ or "").strip().split("\n")[0]
+        return ToolSpec(self.name, described, _parameters(self.arguments))
+
+
+@cache
+def _parameters(arguments: type[Settings]) -> dict[str, Any]:
+    """A schema takes milliseconds to make and every episode asks for it."""
+    schema = arguments.model_json_schema()
+    properties = {
+        name: {key: value for key, value in field.items() if key != "title"}
+        for name, field in schema.get("properties", {}).items()
+    }
+    return {"type": "object", "properties": properties, "required": schema.get("required", [])}

@@ -1,0 +1,1 @@
+"""Procedural terminal tasks: eighteen families at three difficulties, from one command to six."""
