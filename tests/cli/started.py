@@ -16,6 +16,8 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 STROP = (sys.executable, "-m", "strop")
+HEARING = ("env", "--default-signal=INT")
+"""Tests that were started in the background have Ctrl-C ignored, and so would what they start."""
 PATIENCE = 240.0
 """Seconds that any moment may be waited for, on the slowest machine."""
 TORCH = f"torchinductor_{getpass.getuser()}"
@@ -36,13 +38,12 @@ class Started:
         environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "TMPDIR": str(self._scratch)}
         with self.out.open("wb") as out, self.err.open("wb") as err:
             self.process = subprocess.Popen(
-                [*STROP, *map(str, arguments), "--runs", str(self.runs)],
+                [*HEARING, *STROP, *map(str, arguments), "--runs", str(self.runs)],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
                 env={**environment, "XDG_CACHE_HOME": str(cache)},
                 start_new_session=True,
-                preexec_fn=_hear,
             )
         self.family = {self.process.pid}
         """Every process that was seen to be of it."""
@@ -109,13 +110,8 @@ class Started:
         alive = []
         for pid in children() - self._before - {self.process.pid}:
             if os.waitpid(pid, os.WNOHANG) == (0, 0):
-                alive.append(f"{pid}: {command_line(pid)}")
+                alive.append(f"{pid}: {of_process(pid, 'cmdline')}")
         return alive
-
-
-def _hear() -> None:
-    """Whoever started the tests in the background has them ignore Ctrl-C, which is inherited."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @contextmanager
@@ -146,8 +142,9 @@ def descendants(pid: int) -> set[int]:
     return found.union(*map(descendants, found))
 
 
-def command_line(pid: int) -> str:
+def of_process(pid: int, name: str) -> str:
+    """A file of ``/proc``; empty when there is no such process any longer."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+        return Path(f"/proc/{pid}/{name}").read_text().replace("\0", " ")
     except (FileNotFoundError, ProcessLookupError):
         return ""

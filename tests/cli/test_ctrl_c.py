@@ -12,7 +12,7 @@ import pytest
 
 from strop.cli.app import run
 from strop.errors import EXIT_INTERRUPTED, EXIT_REFUSED
-from tests.cli.started import Started, children, command_line, started
+from tests.cli.started import Started, children, of_process, started
 
 NOTHING_BEGUN = "interrupted"
 ENDED = "interrupted; everything that was started has been ended"
@@ -24,9 +24,8 @@ When = Callable[[Started], bool]
 
 def hears(command: Started) -> bool:
     """It answers SIGTERM, which Python by itself never does."""
-    status = Path(f"/proc/{command.process.pid}/status").read_text()
-    caught = int(status.partition("SigCgt:")[2].split()[0], 16)
-    return bool(caught >> (signal.SIGTERM - 1) & 1)
+    caught = of_process(command.process.pid, "status").partition("SigCgt:")[2].split()
+    return bool(caught) and bool(int(caught[0], 16) >> (signal.SIGTERM - 1) & 1)
 
 
 def imports(command: Started) -> bool:
@@ -64,11 +63,11 @@ def drafts(command: Started) -> list[Path]:
 
 
 def learners(command: Started) -> list[int]:
-    return [pid for pid in children(command.process.pid) if "spawn_main" in command_line(pid)]
+    return [pid for pid in children(command.process.pid) if "spawn_main" in of_process(pid, "cmdline")]
 
 
 def has_torch(pid: int) -> bool:
-    return "libtorch" in Path(f"/proc/{pid}/maps").read_text()
+    return "libtorch" in of_process(pid, "maps")
 
 
 @dataclass(frozen=True)
@@ -125,11 +124,6 @@ USUAL = (
     *(("evaluation", "terminated"), ("reinforcement", "impatiently")),
 )
 RARE = [pair for pair in itertools.product(MOMENTS, WAYS) if pair not in USUAL]
-WANTED = {
-    **{("learner", way): "child.py hears Ctrl-C while it imports" for way in ("once", "impatiently")},
-    **{("saving", way): "a learner that is killed leaves its draft" for way in WAYS},
-}
-"""What fails for a reason that is known."""
 
 
 @pytest.fixture(scope="session")
@@ -151,15 +145,8 @@ def arguments(recipe: Path, model: Path, heavy: Path, sleeper: Path) -> Callable
     ("moment", "way"), [*USUAL, *(pytest.param(*pair, marks=pytest.mark.slow) for pair in RARE)]
 )
 def test_an_interruption_ends_everything_and_says_so(
-    moment: str,
-    way: str,
-    tmp_path: Path,
-    cache: Path,
-    arguments: Callable[[str], list[str]],
-    request: pytest.FixtureRequest,
+    moment: str, way: str, tmp_path: Path, cache: Path, arguments: Callable[[str], list[str]]
 ) -> None:
-    if (moment, way) in WANTED:
-        request.applymarker(pytest.mark.xfail(strict=moment == "saving", reason=WANTED[moment, way]))
     expected = MOMENTS[moment]
     with started(tmp_path, cache, *arguments(expected.command)) as command:
         command.wait_for(expected.comes)

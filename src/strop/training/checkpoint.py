@@ -38,3 +38,12 @@ def save_checkpoint(network: Any, origin: Path, target: Path, facts: dict[str, A
     finally:
         for left in (draft, older):
             shutil.rmtree(left, ignore_errors=True)
+
+
+def discard(target: Path) -> None:
+    """Take away what a save that was killed left of `target`; an older one comes back."""
+    draft, older = (target.with_name(f".{target.name}.{what}") for what in ("draft", "older"))
+    if older.exists() and not target.exists():
+        older.rename(target)
+    for left in (draft, older):
+        shutil.rmtree(left, ignore_errors=True)

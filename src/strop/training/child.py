@@ -9,6 +9,7 @@ import signal
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import torch.multiprocessing
 
 from strop.errors import Fault, MachineryFault
 from strop.training.batch import Row
-from strop.training.checkpoint import save_checkpoint
+from strop.training.checkpoint import discard, save_checkpoint
 from strop.training.learner import Learner, LearnerSettings
 from strop.training.stages import load_network
 from strop.training.weights import Exchange, state_of
@@ -44,9 +45,16 @@ class LearnerChild:
         self._process = context.Process(target=_serve, args=(theirs, plan), name="strop-learner", daemon=True)
         self._theirs = theirs
         self._turn = asyncio.Lock()
+        self._saving: Path | None = None
+        """What is half-written when the child is killed now."""
 
     async def __aenter__(self) -> "LearnerChild":
-        self._process.start()  # not in a thread, which a cancellation would leave behind
+        resource_tracker.ensure_running()  # which would unblock what is blocked here
+        heard = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))  # inherited: deaf while it imports
+        try:
+            self._process.start()  # not in a thread, which a cancellation would leave behind
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, heard)
         self._theirs.close()
         try:
             await self._ask("ready", None)
@@ -59,7 +67,10 @@ class LearnerChild:
         """End the child, whatever it is doing, and wait until it is gone."""
         self._process.kill()
         await asyncio.shield(asyncio.to_thread(self._process.join))
-        self._connection.close()
+        async with self._turn:  # whoever still asks has heard of it by then
+            self._connection.close()
+        if self._saving is not None:
+            discard(self._saving)
 
     async def step(self, rows: Sequence[Row], temperature: float) -> dict[str, float]:
         """One update; afterwards the exchange holds the weights of version ``figures["version"]``.
@@ -71,8 +82,18 @@ class LearnerChild:
         return figures
 
     async def save(self, target: Path, facts: dict[str, Any]) -> None:
-        """Write a checkpoint to `target`."""
-        await self._ask("save", (target, facts))
+        """Write a checkpoint to `target`; nothing of it stays when the child ends before it is whole.
+
+        Raises:
+            MachineryFault: it could not be written, or the child is gone.
+        """
+        self._saving = target
+        try:
+            await self._ask("save", (target, facts))
+        except MachineryFault as fault:
+            last = fault.message.strip().rpartition("\n")[2]
+            raise MachineryFault(fault.code, f"{target} could not be written: {last}") from fault
+        self._saving = None
 
     async def _ask(self, command: str, payload: Any) -> Any:
         async with self._turn:

@@ -95,7 +95,8 @@ def measure(groups: Sequence[Group], version: int) -> dict[str, float]:
     scores = [score for group in groups for score in group.scores]
     traces = [trace for group in groups for trace in group.traces]
     ages = [version - s.versions[s.sampled] for trace in traces for s in trace.segments]
-    every = np.concatenate(ages) if ages else np.zeros(1)
+    every = np.concatenate([np.zeros(0), *ages])
+    every = every if len(every) else np.zeros(1)  # nobody has sampled a single token
     return {
         "reward": float(np.mean(scores)) if scores else 0.0,
         "informative": float(np.mean([group.informative for group in groups])),
