@@ -152,6 +152,8 @@ def test_a_store_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         ("tasks.suite=shel", "there is no suite 'shel'"),
         ("tasks.split=trian", "no split 'trian'"),
         ("tasks.warm_up=warmup", "no split 'warmup'"),
+        ('tasks.difficulties=["eazy"]', "shell:train has no difficulty 'eazy'"),
+        ('tasks.families=["swap"]', "shell:train has no family 'swap'"),
     ],
 )
 def test_a_setting_that_cannot_work(

@@ -7,7 +7,8 @@ import pytest
 
 from strop.cli.console import Display
 from strop.cli.job import Job
-from strop.cli.main_job import MainJob, Plan
+from strop.cli.main_job import MainJob
+from strop.cli.plan import Plan
 from strop.cli.runs import RunFolder
 from strop.clock import ManualClock
 from strop.errors import Refusal

