@@ -135,7 +135,9 @@ class FencedDialect:
                     remedy="use the json dialect",
                 )
         forms = [f"{tool.description}\n{FORMS[tool.name]}" for tool in tools]
-        return "\n\n".join(["Reply with one block in one of these forms, then wait for its result.", *forms])
+        return "\n\n".join(
+            ["Reply with one block and nothing else, then wait for its result. Such blocks are:", *forms]
+        )
 
     def template_tools(self, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
         return ()

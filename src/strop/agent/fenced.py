@@ -14,13 +14,13 @@ from strop.errors import nearest
 from strop.messages import ToolCall
 
 FORMS = {
-    "shell": "```sh\ncommand\n```",
-    "read": "```read path\n```",
-    "write": "```write path\ncontent\n```",
-    "edit": "```edit path\n<<<<\nold text\n====\nnew text\n>>>>\n```",
+    "shell": "```sh\nchmod +x run.sh\n```",
+    "read": "```read notes.txt\n```",
+    "write": "```write notes.txt\nmilk\n```",
+    "edit": "```edit notes.txt\n<<<<\nmilk\n====\nbread\n>>>>\n```",
     "submit": "```submit\n```",
 }
-"""How each tool's block looks, by the tool's name."""
+"""How each tool's block looks, by the tool's name: whole calls, for a small model copies a placeholder."""
 WORDS = {"sh": "shell", "bash": "shell", **{name: name for name in FORMS}}
 """The first words that are taken, and the tools that they mean."""
 

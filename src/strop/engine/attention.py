@@ -94,6 +94,8 @@ class Plan:
     slots: Tensor
     """``[tokens]``: where in a pool, counted in tokens, each key and value goes."""
     buckets: Sequence[Bucket]
+    scratch: Tensor
+    """``[values]``: what a call gathers lies here; memory that is new each time costs several times the copy."""
 
 
 def install(network: Any) -> tuple[KVShape, ...]:
@@ -146,17 +148,22 @@ def paged_attention(
     queries = query[0].transpose(0, 1)
     scale = query.shape[3] ** -0.5 if scaling is None else scaling
     parts = [
-        _attend(queries[bucket.first : bucket.last], pool, bucket, scale, window) for bucket in plan.buckets
+        _attend(queries[bucket.first : bucket.last], pool, bucket, plan.scratch, scale, window)
+        for bucket in plan.buckets
     ]
     return torch.cat(parts)[None], None
 
 
-def _attend(query: Tensor, pool: Tensor, bucket: Bucket, scale: float, window: int | None) -> Tensor:
+def _attend(
+    query: Tensor, pool: Tensor, bucket: Bucket, scratch: Tensor, scale: float, window: int | None
+) -> Tensor:
     """``[tokens, heads, head_dim]`` in and out."""
     rows, queries = bucket.positions.shape
     kv_heads, head_dim = pool.shape[3:]
     heads = query.shape[1]
-    found = pool.flatten(1).index_select(0, bucket.table).view(rows, -1, 2, kv_heads, head_dim)
+    blocks = pool.flatten(1)
+    room = scratch[: len(bucket.table) * blocks.shape[1]].view(-1, blocks.shape[1])
+    found = torch.index_select(blocks, 0, bucket.table, out=room).view(rows, -1, 2, kv_heads, head_dim)
     keys, values = found[:, :, 0].transpose(1, 2), found[:, :, 1].transpose(1, 2)
     mask = bucket.mask(keys.shape[2], window, query.dtype)
     if queries == 1:  # the queries of a group stand where one query's positions would

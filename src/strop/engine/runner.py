@@ -38,6 +38,7 @@ class Runner:
         self._model, self._network = model, model.network
         self._block_size = limits.block_size
         self._pools = self._pool(limits.blocks)
+        self._scratch = torch.empty(0, dtype=self._network.dtype, device=self._network.device)
 
     def forward(self, rows: Sequence[Row]) -> Tensor:
         """Logits ``[sampling rows, vocabulary]`` of a step that a scheduler made; fills the pool."""
@@ -114,7 +115,11 @@ class Runner:
         ]
 
     def _logits(self, rows: Sequence[Row], pools: list[Tensor], keep: NDArray[np.int64]) -> Tensor:
-        ids, positions, plan = _lay_out(rows, pools, self._network.device)
+        ids, positions, slots, buckets = _lay_out(rows, pools, self._network.device)
+        needed = max(len(bucket.table) for bucket in buckets) * max(pool[0].numel() for pool in pools)
+        if needed > len(self._scratch):
+            self._scratch = self._scratch.new_empty(needed)
+        plan = Plan(pools, slots, buckets, self._scratch)
         with torch.inference_mode():
             answer = self._network(
                 input_ids=ids[None],
@@ -127,8 +132,10 @@ class Runner:
         return logits
 
 
-def _lay_out(rows: Sequence[Row], pools: list[Tensor], device: Any) -> tuple[Tensor, Tensor, Plan]:
-    """Flat ids and positions ``[tokens]``, and the plan for the attention."""
+def _lay_out(
+    rows: Sequence[Row], pools: list[Tensor], device: Any
+) -> tuple[Tensor, Tensor, Tensor, list[Bucket]]:
+    """Flat ids, positions and slots ``[tokens]``, and the rows in buckets for the attention."""
     lengths = np.array([row.length for row in rows])
     starts = np.array([row.start for row in rows])
     firsts = np.cumsum(lengths) - lengths
@@ -146,8 +153,8 @@ def _lay_out(rows: Sequence[Row], pools: list[Tensor], device: Any) -> tuple[Ten
         chosen = slice(begin, end)
         table = tables[chosen, : spans[chosen].max()]
         buckets.append(_bucket(firsts[begin], starts[chosen], lengths[chosen], table, device))
-    plan = Plan(pools, torch.from_numpy(slots).to(device), buckets)
-    return torch.tensor(ids, device=device), torch.from_numpy(positions).to(device), plan
+    flat = (torch.tensor(ids), torch.from_numpy(positions), torch.from_numpy(slots))
+    return *(tensor.to(device) for tensor in flat), buckets
 
 
 def _groups(lengths: NDArray[np.int64], spans: NDArray[np.int64], limit: int) -> list[tuple[int, int]]:
