@@ -95,7 +95,7 @@ class Plan:
     """``[tokens]``: where in a pool, counted in tokens, each key and value goes."""
     buckets: Sequence[Bucket]
     scratch: Tensor
-    """``[values]``: what a call gathers lies here; memory that is new each time costs several times the copy."""
+    """``[values]``: where a call gathers to; memory that is new each time costs several times the copy."""
 
 
 def install(network: Any) -> tuple[KVShape, ...]:
