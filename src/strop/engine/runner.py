@@ -153,8 +153,8 @@ def _lay_out(
         chosen = slice(begin, end)
         table = tables[chosen, : spans[chosen].max()]
         buckets.append(_bucket(firsts[begin], starts[chosen], lengths[chosen], table, device))
-    flat = (torch.tensor(ids), torch.from_numpy(positions), torch.from_numpy(slots))
-    return *(tensor.to(device) for tensor in flat), buckets
+    places, put = torch.from_numpy(positions).to(device), torch.from_numpy(slots).to(device)
+    return torch.tensor(ids, device=device), places, put, buckets
 
 
 def _groups(lengths: NDArray[np.int64], spans: NDArray[np.int64], limit: int) -> list[tuple[int, int]]:
