@@ -25,6 +25,9 @@ from strop.errors import MachineryFault, nearest
 _GATHER_BYTES = 2 << 20
 """How much one attention call gathers at most, unless one row alone needs more: what a core's cache holds."""
 
+_PADDING_TOKENS = 128
+"""How many padded queries cost about as much as one attention call more."""
+
 _SCORE_CHUNK = 256
 """How many rows of logits `score` holds at a time."""
 
@@ -160,12 +163,16 @@ def _lay_out(
 def _groups(lengths: NDArray[np.int64], spans: NDArray[np.int64], limit: int) -> list[tuple[int, int]]:
     """Cut rows, shortest first, into runs of like length that gather at most `limit` blocks together.
 
-    Lengths are alike up to one and a half times the shortest; rows of one token stay among themselves.
+    Lengths are alike while the padding costs less than one more call, or is less than half of the shortest
+    for each row; rows of one token stay among themselves.
     """
     groups, begin, widest = [], 0, 0
     for index in range(len(lengths)):
         widest = max(widest, spans[index])
-        alike = 2 * lengths[index] <= 3 * lengths[begin]
+        longer = lengths[index] - lengths[begin]
+        alike = 2 * longer <= lengths[begin] or (
+            lengths[begin] > 1 and longer * (index - begin) <= _PADDING_TOKENS
+        )
         if index > begin and not (alike and (index + 1 - begin) * widest <= limit):
             groups.append((begin, index))
             begin, widest = index, spans[index]
