@@ -4,7 +4,10 @@ Runs the quickstart recipe once a seed, from the shipped warm-up, and compares t
 model before it (its peer in the same run) on the same held-out tasks: by replies as they are sampled, and by
 the likeliest ones (greedy). The checkpoint is the last one; none is chosen. Ends with one line of JSON.
 
-    python benchmarks/quickstart.py [--quick] [--runs FOLDER]
+The demo stops after the steps that fit into its eight minutes; here training goes on for 120, which is all
+that differs. `--steps 46` measures the demo itself.
+
+    python benchmarks/quickstart.py [--quick] [--steps N] [--seeds N] [--runs FOLDER]
 """
 
 import argparse
@@ -51,22 +54,24 @@ class Measured:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="one seed, three steps, few tasks: does it run?")
+    parser.add_argument("--steps", type=int, default=120, help="of reinforcement learning")
+    parser.add_argument("--seeds", type=int, default=3, help="how many")
     parser.add_argument("--runs", type=Path, help="keep the runs in this folder")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         runs = options.runs or Path(scratch)
-        seeds = (0,) if options.quick else (0, 1, 2)
-        measured = [measure(seed, runs, options.quick) for seed in seeds]
+        seeds, steps = (1, 3) if options.quick else (options.seeds, options.steps)
+        measured = [measure(seed, runs, steps, options.quick) for seed in range(seeds)]
     for one in measured:
         tell(one)
     print(json.dumps({"benchmark": "quickstart", "results": [row for one in measured for row in judge(one)]}))
 
 
-def measure(seed: int, runs: Path, quick: bool) -> Measured:
+def measure(seed: int, runs: Path, steps: int, quick: bool) -> Measured:
     """Train with one seed, then evaluate greedily what was trained and what it started from."""
     name = f"quickstart-seed-{seed}"
     tasks = 42 if quick else 336
-    settings = [f"seed={seed}", *(["steps=3", f"evaluation.seeds={tasks}"] if quick else [])]
+    settings = [f"seed={seed}", f"steps={steps}", f"learner.decay_steps={steps}", f"evaluation.seeds={tasks}"]
     begun = time.monotonic()
     strop("train", str(RECIPE), "--name", name, "--runs", str(runs), "--no-open", *sets(settings))
     seconds = time.monotonic() - begun
@@ -129,7 +134,7 @@ def judge(one: Measured) -> list[dict[str, object]]:
         ("greedy after", one.greedy.after.headline.value, "rate", "reported", None),
         ("unseen families before", unseen.before.headline.value, "rate", "reported", None),
         ("unseen families after", unseen.after.headline.value, "rate", "reported", None),
-        ("whole run", one.seconds, "s", "<= 480", one.seconds <= 480),
+        ("whole run", one.seconds, "s", "reported", None),
     ]
     return [
         {

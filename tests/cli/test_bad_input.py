@@ -145,7 +145,7 @@ def test_a_store_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         ("episode.turns=0", "episode.turns must be greater than or equal to 1, got 0"),
         ("learner.learning_rate=0", "learner.learning_rate must be greater than 0, got 0"),
         ("engine.blocks=1", "1 blocks of 8 tokens cannot hold episode.tokens = 384"),
-        ("engine.token_budget=64", "engine.token_budget = 64 is not above rollout.concurrency = 64"),
+        ("engine.token_budget=64", "engine.token_budget = 64 is not above rollout.concurrency = 96"),
         ("engine.threads=100000", "engine.threads must be less than or equal to 256, got 100000"),
         ("embedded.heads=3", "embedded wants heads that divide hidden"),
         ("embedded.positions=8", "episode.tokens = 384 exceeds the model's 8 positions"),

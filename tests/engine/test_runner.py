@@ -22,7 +22,12 @@ def groups(lengths: Sequence[int], spans: Sequence[int], limit: int) -> list[tup
 
 
 def test_groups_keep_like_lengths_together_and_decoding_apart() -> None:
-    assert groups([1, 1, 1, 2, 10, 14, 15, 16], [1] * 8, limit=100) == [(0, 3), (3, 4), (4, 7), (7, 8)]
+    assert groups([1, 1, 1, 2, 10, 30, 90, 95, 140, 400, 600], [1] * 11, limit=100) == [
+        (0, 3),
+        (3, 6),
+        (6, 9),
+        (9, 11),
+    ]
 
 
 def test_groups_gather_no_more_than_the_limit_unless_one_row_does() -> None:

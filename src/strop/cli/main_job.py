@@ -108,7 +108,7 @@ class MainJob:
             rows = []
             for trace in traces:
                 rows.append(imitation_row(trace.messages, renderer, tools))
-                await asyncio.sleep(0)  # there are thousands, and Ctrl-C is heard in between
+                await asyncio.sleep(0)
             network = load_network(origin)
 
             def observe(step: int, figures: Mapping[str, float]) -> None:
@@ -124,7 +124,10 @@ class MainJob:
 
     async def _references(self, executor: Executor) -> list[Trace]:
         """Passed transcripts of reference agents on the warm-up split."""
-        tasks = self.plan.suite.tasks(self.job.tasks.warm_up, self.job.warm_up.tasks)
+        tasks: list[Task] = []
+        while (missing := self.job.warm_up.tasks - len(tasks)) > 0:
+            tasks += self.plan.suite.tasks(self.job.tasks.warm_up, min(missing, 500), len(tasks))
+            await asyncio.sleep(0)  # there are thousands, and Ctrl-C is heard in between
         dialect = dialect_named(self.job.dialect)
         slots = asyncio.Semaphore(self.job.sandbox.maximum)
         with self.display.stage("play references", len(tasks)) as stage:
