@@ -4,8 +4,8 @@ Runs the quickstart recipe once a seed, from the shipped warm-up, and compares t
 model before it (its peer in the same run) on the same held-out tasks: by replies as they are sampled, and by
 the likeliest ones (greedy). The checkpoint is the last one; none is chosen. Ends with one line of JSON.
 
-The demo stops after the steps that fit into its eight minutes; here training goes on for 120, which is all
-that differs. `--steps 46` measures the demo itself.
+This is the demo as it ships, its time included. `--steps` trains longer or shorter than the recipe says; that
+is no longer the demo, so its time has no target, and the figures name the steps.
 
     python benchmarks/quickstart.py [--quick] [--steps N] [--seeds N] [--runs FOLDER]
 """
@@ -39,6 +39,8 @@ class Measured:
     """One seed's run."""
 
     seed: int
+    steps: int | None
+    """In place of the recipe's own, which are the demo's."""
     seconds: float
     sampled: Comparison
     greedy: Comparison
@@ -54,24 +56,25 @@ class Measured:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="one seed, three steps, few tasks: does it run?")
-    parser.add_argument("--steps", type=int, default=120, help="of reinforcement learning")
+    parser.add_argument("--steps", type=int, help="in place of the recipe's own")
     parser.add_argument("--seeds", type=int, default=3, help="how many")
     parser.add_argument("--runs", type=Path, help="keep the runs in this folder")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         runs = options.runs or Path(scratch)
-        seeds, steps = (1, 3) if options.quick else (options.seeds, options.steps)
+        seeds, steps = (1, options.steps or 3) if options.quick else (options.seeds, options.steps)
         measured = [measure(seed, runs, steps, options.quick) for seed in range(seeds)]
     for one in measured:
         tell(one)
     print(json.dumps({"benchmark": "quickstart", "results": [row for one in measured for row in judge(one)]}))
 
 
-def measure(seed: int, runs: Path, steps: int, quick: bool) -> Measured:
+def measure(seed: int, runs: Path, steps: int | None, quick: bool) -> Measured:
     """Train with one seed, then evaluate greedily what was trained and what it started from."""
     name = f"quickstart-seed-{seed}"
     tasks = 42 if quick else 336
-    settings = [f"seed={seed}", f"steps={steps}", f"learner.decay_steps={steps}", f"evaluation.seeds={tasks}"]
+    settings = [f"seed={seed}", f"evaluation.seeds={tasks}"]
+    settings += [f"steps={steps}", f"learner.decay_steps={steps}"] if steps else []
     begun = time.monotonic()
     strop("train", str(RECIPE), "--name", name, "--runs", str(runs), "--no-open", *sets(settings))
     seconds = time.monotonic() - begun
@@ -85,6 +88,7 @@ def measure(seed: int, runs: Path, steps: int, quick: bool) -> Measured:
     unseen = [outcomes(runs, name, f"eval:{when}:families") for when in ("before", "after")]
     return Measured(
         seed,
+        steps,
         seconds,
         compare(before, after, Seed(0)),
         compare(greedy["before"], greedy["after"], Seed(0)),
@@ -123,6 +127,7 @@ def judge(one: Measured) -> list[dict[str, object]]:
     before, after = one.sampled.before.headline.value, one.sampled.after.headline.value
     gain = one.sampled.headline.difference
     unseen = one.families
+    time_target = ("reported", None) if one.steps else ("<= 480", one.seconds <= 480)
     figures: list[tuple[str, float, str, str, bool | None]] = [
         ("pass rate before", before, "rate", "0.3 to 0.7", 0.3 <= before <= 0.7),
         ("pass rate after", after, "rate", ">= 0.85", after >= 0.85),
@@ -134,11 +139,11 @@ def judge(one: Measured) -> list[dict[str, object]]:
         ("greedy after", one.greedy.after.headline.value, "rate", "reported", None),
         ("unseen families before", unseen.before.headline.value, "rate", "reported", None),
         ("unseen families after", unseen.after.headline.value, "rate", "reported", None),
-        ("whole run", one.seconds, "s", "reported", None),
+        ("whole run", one.seconds, "s", *time_target),
     ]
     return [
         {
-            "what": f"seed {one.seed}: {what}",
+            "what": f"seed {one.seed}{f', {one.steps} steps' if one.steps else ''}: {what}",
             "value": round(value, 4),
             "unit": unit,
             "target": target,

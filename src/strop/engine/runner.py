@@ -26,7 +26,7 @@ _GATHER_BYTES = 2 << 20
 """How much one attention call gathers at most, unless one row alone needs more: what a core's cache holds."""
 
 _PADDING_TOKENS = 128
-"""How many padded queries cost about as much as one attention call more."""
+"""How many padded queries are taken into the bargain to save an attention call; an estimate."""
 
 _SCORE_CHUNK = 256
 """How many rows of logits `score` holds at a time."""
